@@ -1,8 +1,8 @@
 package contoken
 
 import (
-	"bytes"
 	"encoding/binary"
+	"math"
 	"time"
 )
 
@@ -79,108 +79,105 @@ func appendHead(dst []byte, major byte, argument uint64) []byte {
 }
 
 // readBody returns what a body carries, in memory of its own. It accepts exactly what appendBody writes for a payload
-// that Issue accepts: it reads the fields, checks their values, and has appendBody spell them again.
+// that Issue accepts.
 func readBody(body []byte) (CursorPayload, bool) {
-	r := bodyReader{body: bytes.Clone(body), text: string(body), ok: true}
-	r.head(cborMap)
-	var p CursorPayload
-	r.key(bodyTool)
-	p.Tool = r.textString()
-	if r.nextKey(bodySubject) {
-		p.Subject = r.textString()
+	r := bodyReader{rest: body}
+	fields := r.head(cborMap)
+	tool := r.str(bodyTool, cborText)
+	subject := r.str(bodySubject, cborText)
+	args := r.str(bodyArgs, cborBytes)
+	page := r.uint(bodyPage)
+	issuedAt := r.uint(bodyIssuedAt)
+	session := r.str(bodySession, cborBytes)
+	state := r.str(bodyState, cborBytes)
+	if r.failed || len(r.rest) > 0 || r.fields != fields {
+		return CursorPayload{}, false
 	}
-	if r.nextKey(bodyArgs) {
-		r.fixed(p.Args[:])
-	}
-	r.key(bodyPage)
-	page := r.head(cborUint)
-	r.key(bodyIssuedAt)
-	issuedAt := r.head(cborUint)
-	r.key(bodySession)
-	r.fixed(p.Session[:])
-	if r.nextKey(bodyState) {
-		p.OpaqueState = r.byteString()
-	}
-	p.PageIndex = uint32(page)
-	p.IssuedAt = time.Unix(int64(issuedAt), 0).UTC()
 
-	var spelling [MaxCursorBytes]byte
-	ok := r.ok &&
-		p.Tool != "" && isScopeText(p.Tool) && isScopeText(p.Subject) &&
-		page != 0 && issuedAt <= maxUnixTime && len(p.OpaqueState) <= MaxOpaqueStateBytes &&
-		bytes.Equal(appendBody(spelling[:0], &p), body)
+	names := string(tool) + string(subject) // one allocation for the two
+	p := CursorPayload{
+		Scope:     Scope{Tool: names[:len(tool)], Subject: names[len(tool):]},
+		PageIndex: uint32(page),
+		IssuedAt:  time.Unix(int64(issuedAt), 0).UTC(),
+	}
+	copy(p.Args[:], args)
+	copy(p.Session[:], session)
+	p.OpaqueState = append(p.OpaqueState, state...) // a copy, nil if empty
+	ok := p.Tool != "" && isScopeText(p.Tool) && isScopeText(p.Subject) &&
+		(args == nil || len(args) == len(p.Args) && p.Args != Fingerprint{}) &&
+		0 < page && page <= math.MaxUint32 && issuedAt <= maxUnixTime &&
+		len(session) == len(p.Session) && len(state) <= MaxOpaqueStateBytes
 	if !ok {
 		return CursorPayload{}, false
 	}
 	return p, true
 }
 
-// bodyReader reads data items one after the other. Once one is not as asked for, ok is false and all further ones are
-// empty.
+// bodyReader reads the fields of a body in the order of their keys.
 type bodyReader struct {
-	body []byte
-	text string // the same bytes, for the strings
-	pos  int
-	ok   bool
+	rest   []byte
+	fields uint64 // how many have been read
+	failed bool   // something was not spelled as appendBody does
 }
 
-// nextKey moves past the key of the map if it is the next item.
-func (r *bodyReader) nextKey(key byte) bool {
-	if !r.ok || r.pos >= len(r.body) || r.body[r.pos] != key {
+// next moves past the key if it comes next.
+func (r *bodyReader) next(key byte) bool {
+	if len(r.rest) == 0 || r.rest[0] != key {
 		return false
 	}
-	r.pos++
+	r.rest = r.rest[1:]
+	r.fields++
 	return true
 }
 
-func (r *bodyReader) key(key byte) {
-	if !r.nextKey(key) {
-		r.ok = false
+// uint reads a field that always stands.
+func (r *bodyReader) uint(key byte) uint64 {
+	if !r.next(key) {
+		r.failed = true
 	}
+	return r.head(cborUint)
 }
 
-// head reads the head of an item of the major type and returns its argument.
+// str reads a field of text or bytes. It returns nil if the field is absent; one that is there is never empty.
+func (r *bodyReader) str(key, major byte) []byte {
+	if !r.next(key) {
+		return nil
+	}
+	n := r.head(major)
+	if n == 0 {
+		r.failed = true
+	}
+	return r.take(n)
+}
+
+// head reads the head of an item of the major type and returns its argument, which must be spelled in the shortest way.
 func (r *bodyReader) head(major byte) uint64 {
-	if !r.ok || r.pos >= len(r.body) || r.body[r.pos]&^31 != major {
-		r.ok = false
+	first := r.take(1)
+	if first == nil || first[0]&^31 != major || first[0]&31 > 27 {
+		r.failed = true
 		return 0
 	}
-	info := r.body[r.pos] & 31
-	r.pos++
+	info := first[0] & 31
 	if info < 24 {
 		return uint64(info)
-	}
-	if info > 27 { // reserved, or an indefinite length
-		r.ok = false
-		return 0
 	}
 	var argument uint64
 	for _, b := range r.take(1 << (info - 24)) {
 		argument = argument<<8 | uint64(b)
 	}
+	shortest := [...]uint64{24, 1 << 8, 1 << 16, 1 << 32}
+	if argument < shortest[info-24] {
+		r.failed = true
+	}
 	return argument
 }
 
-// take returns the next n bytes.
 func (r *bodyReader) take(n uint64) []byte {
-	if !r.ok || n > uint64(len(r.body)-r.pos) {
-		r.ok = false
+	if n > uint64(len(r.rest)) {
+		r.failed = true
 		return nil
 	}
-	from := r.pos
-	r.pos += int(n)
-	return r.body[from:r.pos:r.pos]
-}
-
-func (r *bodyReader) byteString() []byte { return r.take(r.head(cborBytes)) }
-
-func (r *bodyReader) textString() string {
-	n := len(r.take(r.head(cborText)))
-	return r.text[r.pos-n : r.pos]
-}
-
-func (r *bodyReader) fixed(dst []byte) {
-	if copy(dst, r.byteString()) != len(dst) {
-		r.ok = false
-	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
 }

@@ -270,11 +270,12 @@ func newMACKey(key []byte) *macKey {
 
 func (m *macKey) sum(message []byte) mac {
 	state := m.states.Get().(*macState)
-	defer m.states.Put(state)
 	state.Reset()
 	state.Write(message)
 	state.Sum(state.sum[:0])
-	return state.sum
+	sum := state.sum
+	m.states.Put(state)
+	return sum
 }
 
 // verify reports, in constant time, whether tag is the MAC of message. Only a tag of 32 bytes can be.

@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -205,7 +206,7 @@ func (c *RequestStateCodec) Decode(scope Scope, wire string) (string, error) {
 		return "", ErrMalformed
 	case now >= expires:
 		return "", ErrExpired
-	case !hmac.Equal(tag[:], bindTag[:]):
+	case !hmac.Equal(tag, bindTag):
 		return "", ErrScope
 	}
 	return string(state), nil
@@ -261,17 +262,19 @@ func (k *stateKey) sign(buf *buffer, payload []byte) []byte {
 // encrypt returns the wire string of an encrypted state, after the prefix of its mode:
 //
 //	"v1e." base64url(nonce || ciphertext || tag)
-//
-// The associated data is the prefix followed by the hex of the bind tag, so a token does not open under another scope.
-func (k *stateKey) encrypt(buf *buffer, mode RequestStateMode, payload []byte, bindTag mac) []byte {
-	prefix := modes[mode].prefix
-	associated := buf.extend(hex.AppendEncode(append(buf.bytes, prefix...), bindTag[:]))
+func (k *stateKey) encrypt(buf *buffer, mode RequestStateMode, payload, bindTag []byte) []byte {
+	associated := associatedData(buf, mode, bindTag)
 	sealed := buf.extend(appendSealed(buf.bytes, k.aeads[mode], payload, associated))
-	return buf.extend(base64URL.AppendEncode(append(buf.bytes, prefix...), sealed))
+	return buf.extend(base64URL.AppendEncode(append(buf.bytes, modes[mode].prefix...), sealed))
+}
+
+// associatedData keeps an encrypted token from being opened under another prefix or scope.
+func associatedData(buf *buffer, mode RequestStateMode, bindTag []byte) []byte {
+	return buf.extend(append(append(buf.bytes, modes[mode].prefix...), bindTag...))
 }
 
 // open returns the authenticated payload of a wire string, and the bind tag that it must carry for scope.
-func (c *RequestStateCodec) open(buf *buffer, scope *Scope, wire string) (payload []byte, bindTag mac, err error) {
+func (c *RequestStateCodec) open(buf *buffer, scope *Scope, wire string) (payload, bindTag []byte, err error) {
 	for mode := range modes {
 		switch {
 		case !strings.HasPrefix(wire, modes[mode].prefix):
@@ -282,17 +285,17 @@ func (c *RequestStateCodec) open(buf *buffer, scope *Scope, wire string) (payloa
 			return c.decrypt(buf, scope, wire, RequestStateMode(mode))
 		}
 	}
-	return nil, mac{}, ErrMalformed
+	return nil, nil, ErrMalformed
 }
 
-func (c *RequestStateCodec) verify(buf *buffer, scope *Scope, wire string) (payload []byte, bindTag mac, err error) {
+func (c *RequestStateCodec) verify(buf *buffer, scope *Scope, wire string) (payload, bindTag []byte, err error) {
 	prefix := modes[ModeSigned].prefix
 	text := buf.extend(append(buf.bytes, wire...))
 	encoded, encodedTag, _ := bytes.Cut(text[len(prefix):], []byte{'.'})
 	payload, ok := buf.decodeBase64(encoded)
 	tag, tagOK := buf.decodeBase64(encodedTag)
-	if !ok || !tagOK || len(tag) != len(mac{}) {
-		return nil, mac{}, ErrMalformed
+	if !ok || !tagOK || len(tag) != sha256.Size {
+		return nil, nil, ErrMalformed
 	}
 	signed := text[:len(prefix)+len(encoded)]
 	keys := c.keys.all()
@@ -301,64 +304,30 @@ func (c *RequestStateCodec) verify(buf *buffer, scope *Scope, wire string) (payl
 			return payload, keys[i].bindTag(buf, scope), nil
 		}
 	}
-	return nil, mac{}, ErrSignature
+	return nil, nil, ErrSignature
 }
 
-func (c *RequestStateCodec) decrypt(buf *buffer, scope *Scope, wire string, mode RequestStateMode) (payload []byte, bindTag mac, err error) {
+func (c *RequestStateCodec) decrypt(buf *buffer, scope *Scope, wire string, mode RequestStateMode) (payload, bindTag []byte, err error) {
 	prefix := modes[mode].prefix
 	sealed, ok := buf.decodeBase64(buf.extend(append(buf.bytes, wire[len(prefix):]...)))
 	keys := c.keys.all()
 	if !ok || keys[0].aeads[mode] == nil || len(sealed) < sealedOverhead(keys[0].aeads[mode]) {
-		return nil, mac{}, ErrMalformed
+		return nil, nil, ErrMalformed
 	}
 	for i := range keys {
 		bindTag := keys[i].bindTag(buf, scope)
-		associated := buf.extend(hex.AppendEncode(append(buf.bytes, prefix...), bindTag[:]))
+		associated := associatedData(buf, mode, bindTag)
 		opened, err := appendOpened(buf.bytes, keys[i].aeads[mode], sealed, associated)
 		if err == nil {
 			return buf.extend(opened), bindTag, nil
 		}
 	}
-	return nil, mac{}, ErrSignature
+	return nil, nil, ErrSignature
 }
 
-// bindTag is what ties a payload to a scope. Its key is not that of the payload's MAC, under which a client could
-// choose a subject that is a payload and have the server sign it.
-func (k *stateKey) bindTag(buf *buffer, scope *Scope) mac {
-	return k.bind.sum(buf.extend(appendScope(buf.bytes, scope)))
-}
-
-// The payload is JSON, in this order and without white space: {"s":state,"exp":unixSeconds,"b":hex(bindTag)}.
-const (
-	payloadState   = `{"s":`
-	payloadExpires = `,"exp":`
-	payloadBindTag = `,"b":"`
-	payloadEnd     = `"}`
-)
-
-func appendPayload[T string | []byte](dst []byte, state T, expires int64, bindTag mac) []byte {
-	dst = appendQuoted(append(dst, payloadState...), state)
-	dst = strconv.AppendInt(append(dst, payloadExpires...), expires, 10)
-	dst = hex.AppendEncode(append(dst, payloadBindTag...), bindTag[:])
-	return append(dst, payloadEnd...)
-}
-
-// readPayload returns what an authenticated payload carries. It accepts exactly what appendPayload writes for what
-// Encode accepts: it takes the parts from where they must stand, checks their values, and has appendPayload spell
-// them again.
-func readPayload(buf *buffer, payload []byte) (state []byte, expires int64, bindTag mac, ok bool) {
-	const head, tail = len(payloadState) + 1, len(payloadBindTag) + 2*len(bindTag) + len(payloadEnd)
-	tailAt := len(payload) - tail
-	stateEnd := bytes.LastIndex(payload[:max(tailAt, 0)], []byte(`"`+payloadExpires))
-	if stateEnd < head {
-		return nil, 0, mac{}, false
-	}
-	state, unescaped := appendUnescaped(buf.bytes, payload[head:stateEnd])
-	state = buf.extend(state)
-	expires, err := strconv.ParseInt(string(payload[stateEnd+1+len(payloadExpires):tailAt]), 10, 64)
-	_, hexErr := hex.Decode(bindTag[:], payload[tailAt+len(payloadBindTag):len(payload)-len(payloadEnd)])
-	ok = unescaped && err == nil && hexErr == nil &&
-		utf8.Valid(state) && 0 <= expires && expires <= maxUnixTime &&
-		bytes.Equal(buf.extend(appendPayload(buf.bytes, state, expires, bindTag)), payload)
-	return state, expires, bindTag, ok
+// bindTag returns what ties a payload to a scope: the lower-case hex of its HMAC-SHA256. The key is not that of the
+// payload's MAC, under which a client could choose a subject that is a payload and have the server sign it.
+func (k *stateKey) bindTag(buf *buffer, scope *Scope) []byte {
+	tag := k.bind.sum(buf.extend(appendScope(buf.bytes, scope)))
+	return buf.extend(hex.AppendEncode(buf.bytes, tag[:]))
 }
