@@ -174,6 +174,13 @@ func TestCanonicalJSONMovesEachByteTwice(t *testing.T) {
 	}
 }
 
+func TestCanonicalJSONKeepsNoRecordOfWhatIsInOrder(t *testing.T) {
+	r := jsonReader{src: []byte(`[{},{"a":{"b":[{}],"c":{}},"d":1},[{},{}]]`)}
+	if err := r.document(); err != nil || len(r.objects) != 0 {
+		t.Errorf("%d objects, error %v; memory should follow what has to be sorted", len(r.objects), err)
+	}
+}
+
 func TestFingerprintsAreIndependentOfEarlierOnes(t *testing.T) {
 	want, err := FingerprintArgs([]byte(`{"b":1,"a":"\n"}`))
 	if err != nil {

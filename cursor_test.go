@@ -313,6 +313,14 @@ func TestOpaqueStateRoundTrips(t *testing.T) {
 	roundTrip(t, []string{"a", ""})
 	roundTrip(t, [2]byte{1, 2})
 	roundTrip(t, when)
+	state, err := EncodeOpaqueState(when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back time.Time
+	if err := (CursorPayload{OpaqueState: state}).DecodeOpaqueState(&back); err != nil || !back.Equal(when) {
+		t.Errorf("%v came back as %v, error %v", when, back, err)
+	}
 	roundTrip(t, any(nil))
 	roundTrip(t, any(int64(-5)))
 }

@@ -51,9 +51,9 @@ func readQuoted(buf *buffer, quoted []byte) (text, rest []byte, ok bool) {
 		case escapes[c] == "":
 		case c == '"':
 			return buf.extend(append(text, quoted[start:i]...)), quoted[i+1:], true
-		default:
+		default: // an escape, or else a control character
 			char, size := readEscape(quoted[i:])
-			if c != '\\' || size == 0 || char >= utf8.RuneSelf || escapes[char] != string(quoted[i:i+size]) {
+			if char >= utf8.RuneSelf || escapes[char] != string(quoted[i:i+size]) {
 				return nil, nil, false
 			}
 			text = append(append(text, quoted[start:i]...), byte(char))
