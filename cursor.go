@@ -14,8 +14,8 @@ import (
 const (
 	// MaxCursorBytes is the length of the longest cursor, in characters, all of them ASCII.
 	MaxCursorBytes = 512
-	// MaxOpaqueStateBytes is the size of the largest position that a cursor carries. It has to share the cursor with
-	// the tool and the subject: what fits is some 290 bytes for the three of them, 34 fewer with arguments bound.
+	// MaxOpaqueStateBytes is the size of the largest position that a cursor carries. It shares the cursor with the
+	// tool and the subject: the three have some 320 bytes, or 285 with arguments bound.
 	MaxOpaqueStateBytes = 256
 	// DefaultCursorTTL is how long a cursor lives unless CursorOptions says otherwise.
 	DefaultCursorTTL = 5 * time.Minute
@@ -43,7 +43,7 @@ type CursorOptions struct {
 	// TTL is how long a cursor lives, in whole seconds. Zero means DefaultCursorTTL.
 	TTL time.Duration
 	// Audience names the service: cursors of one audience do not verify under another, though the keys be the same.
-	// It must be UTF-8 without NUL. Empty is an audience too.
+	// It must be UTF-8 without NUL. Empty is an audience too, which all services that set none share.
 	Audience string
 	// PerProcess has cursors die with this issuer even where the key is shared: for positions that mean something to
 	// this process alone, such as a database snapshot it holds open. Behind a load balancer it refuses genuine cursors.

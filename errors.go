@@ -12,7 +12,8 @@ var (
 	// tokens, so someone should be told.
 	ErrInvalid = errors.New("contoken: invalid token")
 
-	// ErrMalformed is text that is no token of this kind, or carries what we never write. Is ErrInvalid.
+	// ErrMalformed is text that is no token of this kind, or carries what we never write, or a state of another shape
+	// than DecodeOpaqueState or DecodeJSON is asked for. Is ErrInvalid.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalid)
 
 	// ErrSignature is a forged or altered token. For request state it is also a token of another key or audience
@@ -49,7 +50,7 @@ var (
 // PublicMessage is what a client may be told of a refused token, whatever the reason.
 const PublicMessage = "invalid or expired token"
 
-// Error codes of the Agent Tool Discovery protocol (ATD) for a refused cursor; see [ATDCode].
+// The codes that the ATD protocol has for a refused cursor; see [ATDCode].
 const (
 	ATDCursorExpired = 1020
 	ATDCursorInvalid = 1021

@@ -23,8 +23,8 @@ func readReadme(t *testing.T) string {
 // The snippets of the README are programs. They are compiled and run as they stand, and print what they should.
 func TestReadmeSnippetsRun(t *testing.T) {
 	want := []string{
-		"page 2, after /usr/lib/os-release\ncontoken: invalid token: issued for another scope\n",
-		"deploy 4f2c9e1 to staging\ntrue\n",
+		"2 /usr/lib/os-release <nil>\ncontoken: invalid token: issued for another scope\n",
+		"deploy 4f2c9e1 to staging <nil>\ntrue\n",
 	}
 	snippets := regexp.MustCompile("(?s)\n```go\n(.*?)```").FindAllStringSubmatch(readReadme(t), -1)
 	if len(snippets) != len(want) {
@@ -73,7 +73,7 @@ func TestReadmeStaysShortAndItsLinksLead(t *testing.T) {
 	if lines := strings.Count(text, "\n"); lines > 150 {
 		t.Errorf("README.md has %d lines, want at most 150", lines)
 	}
-	links := regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(text, -1)
+	links := regexp.MustCompile(`\]\(([^): ]+)\)`).FindAllStringSubmatch(text, -1)
 	if len(links) == 0 {
 		t.Error("no links to files")
 	}

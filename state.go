@@ -64,7 +64,7 @@ type RequestStateOptions struct {
 	// TTL is how long a state lives, in whole seconds. Zero means DefaultRequestStateTTL.
 	TTL time.Duration
 	// Audience names the service: tokens of one audience do not open under another, though the keys be the same. It
-	// must be UTF-8 without NUL. Empty is an audience too.
+	// must be UTF-8 without NUL. Empty is an audience too, which all services that set none share.
 	Audience string
 	// RequireSubject refuses scopes without a subject, as ErrInput. Set it wherever callers authenticate.
 	RequireSubject bool
