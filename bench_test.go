@@ -1,6 +1,7 @@
 package contoken
 
 import (
+	"context"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Each call is measured beside its floor: the same primitives alone, over the same number of bytes and into memory
@@ -19,7 +21,10 @@ import (
 var (
 	benchScope    = Scope{"celia:fhir.list_observations", "test-caller", sha256.Sum256([]byte("arguments"))}
 	benchPosition = []byte("keyset:last_id=42,page=3")
-	benchState    = `{"step":2,"environment":"staging","commit":"9fceb02d0ae598e95dc970b74767f19372d61af8"}`
+	benchStates   = []string{
+		`{"step":1}`,
+		`{"step":2,"environment":"staging","commit":"9fceb02d0ae598e95dc970b74767f19372d61af8"}`,
+	}
 )
 
 // run measures call, which may not fail.
@@ -78,31 +83,61 @@ func BenchmarkVerifyParallel(b *testing.B) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	for mode := ModeSigned; mode.valid(); mode++ {
-		b.Run(mode.String(), func(b *testing.B) {
-			codec, wire := benchCodec(b, mode)
-			run(b, "contoken", func() error {
-				_, err := codec.Encode(benchScope, benchState)
-				return err
-			})
-			floor := newStateFloor(b, codec, wire)
-			run(b, "floor", floor.encode)
+	eachBenchState(b, func(b *testing.B, mode RequestStateMode, state string) {
+		codec, wire := benchCodec(b, mode, state)
+		run(b, "contoken", func() error {
+			_, err := codec.Encode(benchScope, state)
+			return err
 		})
-	}
+		run(b, "floor", newStateFloor(b, &codec.sealer, state, nil, wire).encode)
+	})
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for mode := ModeSigned; mode.valid(); mode++ {
-		b.Run(mode.String(), func(b *testing.B) {
-			codec, wire := benchCodec(b, mode)
-			run(b, "contoken", func() error {
-				_, err := codec.Decode(benchScope, wire)
-				return err
-			})
-			floor := newStateFloor(b, codec, wire)
-			run(b, "floor", floor.decode)
+	eachBenchState(b, func(b *testing.B, mode RequestStateMode, state string) {
+		codec, wire := benchCodec(b, mode, state)
+		run(b, "contoken", func() error {
+			_, err := codec.Decode(benchScope, wire)
+			return err
 		})
-	}
+		run(b, "floor", newStateFloor(b, &codec.sealer, state, nil, wire).decode)
+	})
+}
+
+func BenchmarkOneTimeEncode(b *testing.B) {
+	eachBenchState(b, func(b *testing.B, mode RequestStateMode, state string) {
+		codec, wire := benchOneTime(b, mode, state)
+		run(b, "contoken", func() error {
+			_, err := codec.Encode(benchScope, state)
+			return err
+		})
+		run(b, "floor", newStateFloor(b, &codec.sealer, state, make([]byte, idLength), wire).encode)
+	})
+}
+
+// BenchmarkRedeem leaves out the store: its own says yes to everything.
+func BenchmarkRedeem(b *testing.B) {
+	eachBenchState(b, func(b *testing.B, mode RequestStateMode, state string) {
+		codec, wire := benchOneTime(b, mode, state)
+		run(b, "contoken", func() error {
+			_, err := codec.Redeem(b.Context(), benchScope, wire)
+			return err
+		})
+		run(b, "floor", newStateFloor(b, &codec.sealer, state, make([]byte, idLength), wire).decode)
+	})
+}
+
+// BenchmarkMemoryRedeemStore has a store of 100,000 ids that is always full: each call forgets the oldest of them.
+func BenchmarkMemoryRedeemStore(b *testing.B) {
+	const capacity = 100_000
+	store := NewMemoryRedeemStore(capacity)
+	second := int64(0)
+	run(b, "redeem", func() error {
+		id := newTokenID()
+		second++
+		_, err := store.redeemAt(time.Unix(second, 0), string(id[:]), time.Unix(second+capacity, 0))
+		return err
+	})
 }
 
 func BenchmarkFingerprintArgs(b *testing.B) {
@@ -132,11 +167,32 @@ func benchIssuer(b *testing.B) (*CursorIssuer, string) {
 	return issuer, cursor
 }
 
-func benchCodec(b *testing.B, mode RequestStateMode) (*RequestStateCodec, string) {
+// eachBenchState runs bench for each mode and each size of state.
+func eachBenchState(b *testing.B, bench func(b *testing.B, mode RequestStateMode, state string)) {
+	for mode := ModeSigned; mode.valid(); mode++ {
+		for _, state := range benchStates {
+			b.Run(fmt.Sprintf("%v/%dB", mode, len(state)), func(b *testing.B) { bench(b, mode, state) })
+		}
+	}
+}
+
+func benchCodec(b *testing.B, mode RequestStateMode, state string) (*RequestStateCodec, string) {
 	b.Helper()
 	skipWithoutXChaCha(b, mode)
 	codec := mustCodec(b, testRing(b, 1), &RequestStateOptions{Mode: mode, Now: at(testTime)})
-	wire, err := codec.Encode(benchScope, benchState)
+	wire, err := codec.Encode(benchScope, state)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return codec, wire
+}
+
+func benchOneTime(b *testing.B, mode RequestStateMode, state string) (*OneTimeCodec, string) {
+	b.Helper()
+	skipWithoutXChaCha(b, mode)
+	yes := storeFunc(func(context.Context, string, time.Time) (bool, error) { return true, nil })
+	codec := mustOneTime(b, testRing(b, 1), yes, &RequestStateOptions{Mode: mode, Now: at(testTime)})
+	wire, err := codec.Encode(benchScope, state)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -162,23 +218,24 @@ func (m *floorMAC) compute(message []byte) {
 	m.states.Put(state)
 }
 
-// stateFloor has the primitives of one request state: the HMAC over the scope and, for a signed one, that over the
-// text, else the AEAD.
+// stateFloor has the primitives of one request state or one-time token: the HMAC over the scope and, for a signed one,
+// that over the text, else the AEAD; and the id, if there is one, is drawn.
 type stateFloor struct {
 	bind, mac           *floorMAC
 	aead                cipher.AEAD // nil for a signed state
-	scope, payload      []byte
+	scope, payload, id  []byte
 	wire, sealed, plain []byte
 	associated, nonce   []byte
 	signed              int // length of what the MAC of a signed state covers
 }
 
-func newStateFloor(b *testing.B, codec *RequestStateCodec, wire string) *stateFloor {
+func newStateFloor(b *testing.B, s *sealer, state string, id []byte, wire string) *stateFloor {
 	b.Helper()
 	f := &stateFloor{
-		bind: newFloorMAC(), mac: newFloorMAC(), aead: codec.keys.all()[0].aeads[codec.mode],
+		bind: newFloorMAC(), mac: newFloorMAC(), aead: s.keys.all()[0].aeads[s.mode],
 		scope:      appendScope(nil, &benchScope),
-		payload:    appendPayload(nil, benchState, testTime+600, make([]byte, bindTagLength)),
+		payload:    appendPayload(nil, state, testTime+600, id, make([]byte, bindTagLength)),
+		id:         id,
 		wire:       []byte(wire),
 		associated: make([]byte, len("v1e.")+bindTagLength),
 		sealed:     make([]byte, 0, len(wire)),
@@ -196,6 +253,9 @@ func newStateFloor(b *testing.B, codec *RequestStateCodec, wire string) *stateFl
 
 func (f *stateFloor) encode() error {
 	f.bind.compute(f.scope)
+	if f.id != nil {
+		rand.Read(f.id[:idBytes])
+	}
 	if f.aead == nil {
 		base64.RawURLEncoding.Encode(f.wire[len("v1."):], f.payload)
 		f.mac.compute(f.wire[:f.signed])

@@ -21,9 +21,6 @@ const (
 	DefaultCursorTTL = 5 * time.Minute
 )
 
-// maxClockSkew is how many seconds in the future a cursor may have been issued, by an instance whose clock is ahead.
-const maxClockSkew = 60
-
 // CursorPayload is what a verified cursor carries. It is a plain value and shares no memory with the issuer.
 type CursorPayload struct {
 	// Scope is the one that the cursor was issued under.

@@ -68,7 +68,10 @@ func appendScope(dst []byte, s *Scope) []byte {
 // maxUnixTime is the last second that a token may name: 2^53, so that every JSON library reads it exactly.
 const maxUnixTime = 1 << 53
 
-// policy is what the options of both kinds of token have in common, checked and with its defaults filled in.
+// maxClockSkew is by how many seconds the clocks of two instances may differ.
+const maxClockSkew = 60
+
+// policy is what the options of all kinds of token have in common, checked and with its defaults filled in.
 type policy struct {
 	audience       string
 	ttl            int64 // seconds

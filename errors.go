@@ -16,8 +16,8 @@ var (
 	// than DecodeOpaqueState or DecodeJSON is asked for. Is ErrInvalid.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalid)
 
-	// ErrSignature is a forged or altered token. For request state it is also a token of another key or audience
-	// and, for an encrypted one, of another scope. Is ErrInvalid.
+	// ErrSignature is a forged or altered token. For request state and one-time tokens it is also a token of another
+	// key or audience and, for an encrypted one, of another scope. Is ErrInvalid.
 	ErrSignature = fmt.Errorf("%w: signature mismatch", ErrInvalid)
 
 	// ErrScope is a genuine token that was issued for another tool, subject or arguments. Is ErrInvalid.
@@ -26,6 +26,10 @@ var (
 	// ErrNotYetValid is a genuine cursor that was issued more than 60 seconds in the future, by a server whose clock
 	// differs from ours. Is ErrInvalid.
 	ErrNotYetValid = fmt.Errorf("%w: issued in the future", ErrInvalid)
+
+	// ErrRedeemed is a genuine one-time token that has been redeemed before: a replay, or a client that repeats a
+	// request because the answer was lost. Is ErrInvalid.
+	ErrRedeemed = fmt.Errorf("%w: already redeemed", ErrInvalid)
 
 	// ErrExpired is a token that is too old or, for a cursor, that comes from an earlier process, a retired key or
 	// another audience. The client should start over. It never Is ErrInvalid.
@@ -40,7 +44,7 @@ var (
 
 	// ErrInput is a value that cannot be used: a scope with NUL or invalid UTF-8, without a required subject or, for
 	// cursors, without a tool; page 0; a state that is not UTF-8 or cannot be encoded; arguments that are not JSON;
-	// an option out of range; a clock before 1970 or past 2^53 seconds.
+	// an option out of range; a redeem store that is nil or holds nothing; a clock before 1970 or past 2^53 seconds.
 	ErrInput = errors.New("contoken: invalid input")
 
 	// ErrKey is a key or a key ring that cannot be used.

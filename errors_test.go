@@ -9,7 +9,7 @@ import (
 )
 
 func TestErrorsFormTwoFamilies(t *testing.T) {
-	for _, err := range []error{ErrMalformed, ErrSignature, ErrScope, ErrNotYetValid} {
+	for _, err := range []error{ErrMalformed, ErrSignature, ErrScope, ErrNotYetValid, ErrRedeemed} {
 		if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrExpired) {
 			t.Errorf("%v: want an ErrInvalid that is no ErrExpired", err)
 		}
@@ -30,6 +30,7 @@ func TestATDCode(t *testing.T) {
 		ErrSignature:                     1021,
 		ErrScope:                         1021,
 		ErrNotYetValid:                   1021,
+		ErrRedeemed:                      1021,
 		ErrTooLarge:                      0,
 		ErrInput:                         0,
 		ErrKey:                           0,

@@ -1,6 +1,7 @@
 package contoken_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,6 +116,30 @@ func ExampleRequestStateCodec() {
 	// the client answers the question for the target
 	// deploying to staging
 	// contoken: invalid token: signature mismatch
+}
+
+// A state that stands for a payment is taken once, though its client sends it again.
+func ExampleOneTimeCodec() {
+	store := contoken.NewMemoryRedeemStore(100_000) // for one process; a fleet shares a store in Redis or SQL
+	payments, err := contoken.NewOneTimeCodec(contoken.EphemeralKeyRing(), store, &contoken.RequestStateOptions{
+		Audience:       "bank",
+		RequireSubject: true,
+	})
+	if err != nil {
+		panic(err)
+	}
+	scope := contoken.Scope{Tool: "tools/call pay", Subject: "alice"}
+	token, err := payments.Encode(scope, "12.50 EUR to bob")
+	if err != nil {
+		panic(err)
+	}
+	for range 2 {
+		order, err := payments.Redeem(context.Background(), scope, token)
+		fmt.Printf("%q %v\n", order, err)
+	}
+	// Output:
+	// "12.50 EUR to bob" <nil>
+	// "" contoken: invalid token: already redeemed
 }
 
 // Keys rotate while issuers and codecs serve. Each step is rolled out to every instance before the next.

@@ -269,6 +269,8 @@ func TestSubKeysAllDiffer(t *testing.T) {
 	labels := []string{
 		"contoken/v1 cursor mac", "contoken/v1 cursor session", "contoken/v1 state mac", "contoken/v1 state bind",
 		"contoken/v1 state aes-256-gcm", "contoken/v1 state xchacha20-poly1305",
+		"contoken/v1 one-time mac", "contoken/v1 one-time bind",
+		"contoken/v1 one-time aes-256-gcm", "contoken/v1 one-time xchacha20-poly1305",
 	}
 	var seen []string
 	for _, label := range labels {

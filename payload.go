@@ -7,36 +7,53 @@ import (
 	"unicode/utf8"
 )
 
-// The payload of request state is JSON, in this order and without white space:
+// The payload of request state is JSON, in this order and without white space. Only a one-time token has an id:
 //
-//	{"s":state,"exp":unixSeconds,"b":bindTag}
+//	{"s":state,"exp":unixSeconds,"id":id,"b":bindTag}
 const (
 	payloadState   = `{"s":`
 	payloadExpires = `,"exp":`
+	payloadID      = `,"id":"`
+	payloadIDEnd   = `"`
 	payloadBindTag = `,"b":"`
 	payloadEnd     = `"}`
 	bindTagLength  = 2 * sha256.Size
+	idBytes        = 16
+	idLength       = (8*idBytes + 5) / 6 // in base64url
 )
 
-func appendPayload[T string | []byte](dst []byte, state T, expires int64, bindTag []byte) []byte {
+// payloadFields is what readPayload finds in a payload, whose memory it may share.
+type payloadFields struct {
+	state   []byte
+	expires int64
+	id      []byte // in base64url, or nil
+	bindTag []byte // in hex
+}
+
+// appendPayload leaves out an id that is nil.
+func appendPayload(dst []byte, state string, expires int64, id, bindTag []byte) []byte {
 	dst = appendQuoted(append(dst, payloadState...), state)
 	dst = strconv.AppendInt(append(dst, payloadExpires...), expires, 10)
+	if id != nil {
+		dst = append(append(append(dst, payloadID...), id...), payloadIDEnd...)
+	}
 	dst = append(append(dst, payloadBindTag...), bindTag...)
 	return append(dst, payloadEnd...)
 }
 
 // readPayload returns what an authenticated payload carries. It accepts exactly what appendPayload writes for what
-// Encode accepts.
-func readPayload(buf *buffer, payload []byte) (state []byte, expires int64, bindTag []byte, ok bool) {
+// either codec encodes.
+func readPayload(buf *buffer, payload []byte) (p payloadFields, ok bool) {
 	rest, stateOK := bytes.CutPrefix(payload, []byte(payloadState))
 	state, rest, quotedOK := readQuoted(buf, rest)
 	rest, expiresOK := bytes.CutPrefix(rest, []byte(payloadExpires))
-	digits, rest, tagOK := bytes.Cut(rest, []byte(payloadBindTag))
+	expires, rest, secondsOK := readSeconds(rest)
+	id, rest, idOK := readID(buf, rest)
+	rest, tagOK := bytes.CutPrefix(rest, []byte(payloadBindTag))
 	bindTag, endOK := bytes.CutSuffix(rest, []byte(payloadEnd))
-	expires, secondsOK := readSeconds(digits)
-	ok = stateOK && quotedOK && expiresOK && tagOK && endOK && secondsOK &&
+	ok = stateOK && quotedOK && expiresOK && secondsOK && idOK && tagOK && endOK &&
 		utf8.Valid(state) && len(bindTag) == bindTagLength && isLowerHex(bindTag)
-	return state, expires, bindTag, ok
+	return payloadFields{state, expires, id, bindTag}, ok
 }
 
 // readQuoted reads a JSON string at the start of quoted that is spelled as appendQuoted spells it.
@@ -64,16 +81,25 @@ func readQuoted(buf *buffer, quoted []byte) (text, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// readSeconds reads a time as strconv.AppendInt spells it.
-func readSeconds(digits []byte) (seconds int64, ok bool) {
-	for _, c := range digits {
-		if !isDigit(c) || seconds > maxUnixTime {
-			return 0, false
-		}
-		seconds = seconds*10 + int64(c-'0')
+// readSeconds reads a time at the start of text that is spelled as strconv.AppendInt spells it.
+func readSeconds(text []byte) (seconds int64, rest []byte, ok bool) {
+	n := 0
+	for ; n < len(text) && isDigit(text[n]) && seconds <= maxUnixTime; n++ {
+		seconds = seconds*10 + int64(text[n]-'0')
 	}
-	leadingZero := len(digits) > 1 && digits[0] == '0'
-	return seconds, len(digits) > 0 && !leadingZero && seconds <= maxUnixTime
+	leadingZero := n > 1 && text[0] == '0'
+	return seconds, text[n:], n > 0 && !leadingZero && seconds <= maxUnixTime
+}
+
+// readID reads the member id at the start of text, if that is there.
+func readID(buf *buffer, text []byte) (id, rest []byte, ok bool) {
+	rest, found := bytes.CutPrefix(text, []byte(payloadID))
+	if !found {
+		return nil, text, true
+	}
+	id, rest, _ = bytes.Cut(rest, []byte(payloadIDEnd))
+	_, ok = buf.decodeBase64(id)
+	return id, rest, ok && len(id) == idLength
 }
 
 func isLowerHex(text []byte) bool {

@@ -59,8 +59,8 @@ func TestReadPayloadTakesOneSpelling(t *testing.T) {
 	} {
 		want := strings.HasPrefix(name, "the good") || name == "expiry 0" || name == "expiry 2^53"
 		buf := borrowBuffer()
-		if state, _, _, ok := readPayload(buf, []byte(strings.Replace(good, c.from, c.to, 1))); ok != want {
-			t.Errorf("%s: read %v, state %q; want %v", name, ok, state, want)
+		if p, ok := readPayload(buf, []byte(strings.Replace(good, c.from, c.to, 1))); ok != want {
+			t.Errorf("%s: read %v, state %q; want %v", name, ok, p.state, want)
 		}
 		buf.giveBack()
 	}

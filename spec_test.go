@@ -46,6 +46,7 @@ func TestSpecExamples(t *testing.T) {
 		"Signed state":                   (*specExample).checkSignedState,
 		"AES-256-GCM state":              (*specExample).checkAESState,
 		"XChaCha20-Poly1305 state":       (*specExample).checkXChaChaState,
+		"Signed one-time token":          (*specExample).checkOneTimeToken,
 	}
 	examples := readSpecExamples(t)
 	if len(examples) != len(checks) {
@@ -224,16 +225,17 @@ func (e *specExample) checkProcessSession() {
 	}
 }
 
-// takeState takes what all modes of request state have in common.
-func (e *specExample) takeState() (v stateVector, bindTag, payload string) {
+// takeState takes what all modes of a kind of request state have in common. The payload has a further member, if any,
+// between expiry and bind tag.
+func (e *specExample) takeState(kind, member string) (v stateVector, bindTag, payload string) {
 	v = stateVector{Keys: e.keys, Audience: e.take("audience"), Mode: "signed"}
 	v.Scope = scopeVector{e.take("tool"), e.take("subject"), e.take("args")}
 	v.State = e.take("state") + string(e.takeHex("state in hex"))
 	v.Now, v.TTL = e.takeNumber("now"), e.takeNumber("lifetime")
 	bindInput := strings.TrimRight(v.Scope.Subject+"\x00"+v.Scope.Tool+"\x00"+v.Scope.Args, "\x00")
-	bindTag = hex.EncodeToString(hmacSHA256(e.subKey("contoken/v1 state bind\x00"+v.Audience), bindInput))
+	bindTag = hex.EncodeToString(hmacSHA256(e.subKey("contoken/v1 "+kind+" bind\x00"+v.Audience), bindInput))
 	quoted := must(json.Marshal(v.State)) // escapes as the format does, but for HTML
-	payload = fmt.Sprintf(`{"s":%s,"exp":%d,"b":"%s"}`, quoted, v.Now+v.TTL, bindTag)
+	payload = fmt.Sprintf(`{"s":%s,"exp":%d%s,"b":"%s"}`, quoted, v.Now+v.TTL, member, bindTag)
 	e.want("bind input", []byte(bindInput))
 	e.want("bind tag", bindTag)
 	e.want("payload", payload)
@@ -241,7 +243,7 @@ func (e *specExample) takeState() (v stateVector, bindTag, payload string) {
 }
 
 func (e *specExample) checkSignedState() {
-	v, _, payload := e.takeState()
+	v, _, payload := e.takeState("state", "")
 	signed := "v1." + rawBase64([]byte(payload))
 	tag := hmacSHA256(e.subKey("contoken/v1 state mac\x00"+v.Audience), signed)
 	v.Wire = signed + "." + rawBase64(tag)
@@ -250,6 +252,28 @@ func (e *specExample) checkSignedState() {
 		e.Errorf("Encode: %s, error %v", got, err)
 	}
 	e.checkWire(v)
+}
+
+func (e *specExample) checkOneTimeToken() {
+	id := rawBase64(e.takeHex("id in hex"))
+	v, _, payload := e.takeState("one-time", `,"id":"`+id+`"`)
+	signed := "v1." + rawBase64([]byte(payload))
+	tag := hmacSHA256(e.subKey("contoken/v1 one-time mac\x00"+v.Audience), signed)
+	wire := signed + "." + rawBase64(tag)
+	e.want("id", id)
+	e.want("tag", tag)
+	e.want("wire", wire)
+	e.want("kept until", v.Now+v.TTL+maxClockSkew)
+
+	store, scope := newSpyStore(v.Now), v.Scope.scope(e)
+	codec := oneTimeVector{Keys: v.Keys, Audience: v.Audience, Now: v.Now, TTL: v.TTL, Mode: v.Mode}.codec(e, store)
+	if got, err := codec.seal(&scope, v.State, []byte(id)); err != nil || got != wire {
+		e.Errorf("sealed %s, error %v", got, err)
+	}
+	got, err := codec.Redeem(e.Context(), scope, wire)
+	if err != nil || got != v.State || store.id != id || store.expires.Unix() != v.Now+v.TTL+maxClockSkew {
+		e.Errorf("Redeem: %q, recorded %q until %v, error %v", got, store.id, store.expires, err)
+	}
 }
 
 func (e *specExample) checkAESState() {
@@ -266,7 +290,7 @@ func (e *specExample) checkXChaChaState() {
 }
 
 func (e *specExample) checkEncryptedState(prefix, label string, newAEAD func([]byte) (cipher.AEAD, error)) {
-	v, bindTag, payload := e.takeState()
+	v, bindTag, payload := e.takeState("state", "")
 	nonce := e.takeHex("nonce")
 	var sealed []byte
 	fips140.WithoutEnforcement(func() { // which forbids a nonce of one's choice
@@ -298,6 +322,7 @@ func TestSpecTables(t *testing.T) {
 			fmt.Sprint("ErrSignature | signature | ", ATDCode(ErrSignature)),
 			fmt.Sprint("ErrScope | scope | ", ATDCode(ErrScope)),
 			fmt.Sprint("ErrNotYetValid | future | ", ATDCode(ErrNotYetValid)),
+			fmt.Sprint("ErrRedeemed | - | ", ATDCode(ErrRedeemed)),
 			fmt.Sprint("ErrExpired | expired | ", ATDCode(ErrExpired)),
 			"ErrTooLarge | - | -", "ErrInput | - | -", "ErrKey | - | -",
 		},
@@ -310,12 +335,15 @@ func TestSpecTables(t *testing.T) {
 			fmt.Sprint("seconds that a cursor may be ahead of the clock | ", maxClockSkew),
 			fmt.Sprint("seconds that a request state lives, unless configured | ", DefaultRequestStateTTL.Seconds()),
 			fmt.Sprint("characters of a request state, at most, unless configured | ", DefaultMaxRequestStateBytes),
+			fmt.Sprint("bytes of the id of a one-time token | ", idBytes),
+			fmt.Sprint("seconds that the id of a one-time token is kept after it has expired | ", maxClockSkew),
 			fmt.Sprint("latest time | ", int64(maxUnixTime)),
 			fmt.Sprint("nested arrays and objects of arguments, at most | ", maxJSONDepth),
 			fmt.Sprint("digits of an integer in arguments, at most | ", maxIntegerDigits),
 		},
 		"cursor.json":      fieldNames[cursorVector](),
 		"state.json":       fieldNames[stateVector](),
+		"onetime.json":     fieldNames[oneTimeVector](),
 		"member of scope":  fieldNames[scopeVector](),
 		"fingerprint.json": fieldNames[fingerprintVector](),
 	}

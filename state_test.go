@@ -225,7 +225,7 @@ func TestChosenSubjectDoesNotBecomeASignedPayload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged := "v1." + rawBase64(appendPayload(nil, "forged", testTime+600, []byte(readableBindTag(t, own))))
+	forged := "v1." + rawBase64(appendPayload(nil, "forged", testTime+600, nil, []byte(readableBindTag(t, own))))
 	oracle, err := codec.Encode(Scope{Subject: forged}, "")
 	if err != nil {
 		t.Fatal(err)
