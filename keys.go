@@ -102,8 +102,8 @@ func (k Key) subKey(label, audience string) []byte {
 }
 
 // KeyRing holds 1 to 16 different keys: the first signs, and all verify. One ring serves any number of issuers and
-// codecs, of both kinds. Make one with [NewKeyRing] or its kin; the zero value is not usable before a Replace. A
-// KeyRing is safe for concurrent use, must not be copied, and never prints its keys.
+// codecs, of every kind. Make one with [NewKeyRing] or its kin; the zero value is not usable before a Replace or a
+// ReloadFile. A KeyRing is safe for concurrent use, must not be copied, and never prints its keys.
 type KeyRing struct {
 	current atomic.Pointer[ringKeys]
 }
@@ -178,7 +178,8 @@ func EphemeralKeyRing() *KeyRing {
 // reasons that NewKeyRing has, the ring keeps the keys that it has.
 //
 // To rotate without refusing a token, roll out each step to all instances before the next: old,new, so that all
-// verify the new key; then new,old, so that all sign with it; then, one TTL later, new alone.
+// verify the new key; then new,old, so that all sign with it; then, one TTL later, new alone. ReloadFile does the same
+// from a file that all instances read.
 func (r *KeyRing) Replace(keys ...Key) error {
 	if r == nil {
 		return fmt.Errorf("%w: nil key ring", ErrKey)
