@@ -9,9 +9,8 @@ import (
 )
 
 const (
-	maxJSONDepth     = 1000
-	maxIntegerDigits = 308
-	maxPooledJSON    = 4 << 20
+	maxJSONDepth  = 1000
+	maxPooledJSON = 4 << 20 // what a reader that is done may keep of its text
 )
 
 // canonicalJSON returns src in canonical form (RFC 8785, but for the digits of integers), without the members of the

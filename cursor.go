@@ -74,7 +74,7 @@ func NewCursorIssuer(keys *KeyRing, opts *CursorOptions) (*CursorIssuer, error) 
 	if err != nil {
 		return nil, err
 	}
-	sessionInfo := opts.Audience
+	sessionInfo := policy.audience
 	if opts.PerProcess {
 		var process [16]byte
 		rand.Read(process[:])
@@ -82,7 +82,7 @@ func NewCursorIssuer(keys *KeyRing, opts *CursorOptions) (*CursorIssuer, error) 
 	}
 	derived, err := newDerivedKeys(keys, func(k Key) cursorKey {
 		return cursorKey{
-			mac:     newMACKey(k.subKey("contoken/v1 cursor mac", opts.Audience)),
+			mac:     newMACKey(k.subKey("contoken/v1 cursor mac", policy.audience)),
 			session: [8]byte(k.subKey("contoken/v1 cursor session", sessionInfo)),
 		}
 	})

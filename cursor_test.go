@@ -226,6 +226,16 @@ func TestCursorsOfOtherSessionsAreExpiredNotForged(t *testing.T) {
 	}
 }
 
+func TestNewCursorIssuerCopiesItsOptions(t *testing.T) {
+	opts := &CursorOptions{Audience: "a", Now: at(testTime)}
+	want := mustIssue(t, mustIssuer(t, testRing(t, 1), opts))
+	issuer := mustIssuer(t, testRing(t, 1), opts)
+	*opts = CursorOptions{Audience: "b", PerProcess: true, RequireSubject: true}
+	if cursor := mustIssue(t, issuer); cursor != want {
+		t.Error("a change of the caller's options changed the issuer")
+	}
+}
+
 func TestFleetSharesCursors(t *testing.T) {
 	opts := &CursorOptions{Audience: "fs"}
 	a, b := mustIssuer(t, testRing(t, 1), opts), mustIssuer(t, testRing(t, 1), opts)

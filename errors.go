@@ -8,8 +8,8 @@ import (
 // Errors that tell why a token was refused. They are for logs and for branching with [errors.Is]; to the client
 // say [PublicMessage], whatever the reason. No error of this package quotes a token, key, subject, argument or state.
 var (
-	// ErrInvalid is every token that must not be trusted, other than an expired one. Genuine clients do not send such
-	// tokens, so someone should be told.
+	// ErrInvalid is every token that must not be trusted, other than an expired one. Genuine clients send such
+	// tokens only where ErrNotYetValid and ErrRedeemed say so, and someone should be told.
 	ErrInvalid = errors.New("contoken: invalid token")
 
 	// ErrMalformed is text that is no token of this kind, or carries what we never write, or a state of another shape

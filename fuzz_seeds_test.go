@@ -5,7 +5,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/fips140"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -48,6 +47,18 @@ var fuzzSeeds = map[string]func(testing.TB, func(...any)){
 			add(v.JSON, "a")
 		}
 	},
+	"FuzzRedeem": func(t testing.TB, add func(...any)) {
+		for i, v := range readVectors[oneTimeVector](t, "onetime.json") {
+			add(uint8(i), v.Wire)
+		}
+	},
+	"FuzzOneTimePayload": func(t testing.TB, add func(...any)) {
+		for _, v := range readVectors[oneTimeVector](t, "onetime.json") {
+			if payload, ok := signedPayload(v.Wire); ok {
+				add(payload)
+			}
+		}
+	},
 	"FuzzParseKeyRing": func(t testing.TB, add func(...any)) {
 		for _, v := range readVectors[cursorVector](t, "cursor.json") {
 			add(strings.Join(v.Keys, ","))
@@ -84,11 +95,14 @@ func addSeeds(f *testing.F) {
 var fuzzTarget = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\) \{\n(\taddSeeds\(f\)\n)?`)
 
 func TestEveryFuzzTargetHasSeedsFromTheVectors(t *testing.T) {
-	source, err := os.ReadFile("fuzz_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var targets [][][]byte
+	for _, name := range []string{"fuzz_test.go", "onetime_fuzz_test.go"} {
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, fuzzTarget.FindAllSubmatch(source, -1)...)
 	}
-	targets := fuzzTarget.FindAllSubmatch(source, -1)
 	if len(targets) != len(fuzzSeeds) {
 		t.Errorf("%d targets, but seeds for %d", len(targets), len(fuzzSeeds))
 	}
@@ -117,12 +131,6 @@ func signedPayload(wire string) ([]byte, bool) {
 	signed, ok := strings.CutPrefix(wire, "v1.")
 	encoded, _, _ := strings.Cut(signed, ".")
 	return unbase64(encoded), ok
-}
-
-func sealingMAC(key []byte, message string) []byte {
-	hash := hmac.New(sha256.New, key)
-	hash.Write([]byte(message))
-	return hash.Sum(nil)
 }
 
 // availableModes are all modes or, where FIPS 140 is enforced, those without XChaCha20.
@@ -159,7 +167,7 @@ func newPayloadSealer(t testing.TB, v stateVector) *payloadSealer {
 	key := vectorRing(t, v.Keys).current.Load().keys[0]
 	sub := func(use string) []byte { return key.subKey("contoken/v1 state "+use, v.Audience) }
 	s := &payloadSealer{
-		bindTag: sealingMAC(sub("bind"), v.Scope.Subject+"\x00"+v.Scope.Tool),
+		bindTag: hmacSHA256(sub("bind"), v.Scope.Subject+"\x00"+v.Scope.Tool),
 		macKey:  sub("mac"),
 	}
 	block, err := aes.NewCipher(sub("aes-256-gcm"))
@@ -188,6 +196,6 @@ func (s *payloadSealer) wire(mode RequestStateMode, payload []byte) string {
 		return "v1x." + rawBase64(s.xchacha.Seal(nonce, nonce, payload, []byte("v1x."+tag)))
 	default:
 		signed := "v1." + rawBase64(payload)
-		return signed + "." + rawBase64(sealingMAC(s.macKey, signed))
+		return signed + "." + rawBase64(hmacSHA256(s.macKey, signed))
 	}
 }

@@ -208,6 +208,8 @@ func (r *jsonReader) digits() int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+const maxIntegerDigits = 308
+
 // integer writes an integer with all its digits. Up to 2^53 that is what RFC 8785 has; past it, rounding to a double
 // would merge ids that differ.
 func (r *jsonReader) integer(literal []byte, digits int) error {

@@ -131,12 +131,6 @@ func TestOneTimeVectors(t *testing.T) {
 	}
 }
 
-func TestErrRedeemedIsInvalid(t *testing.T) {
-	if err := ErrRedeemed; !errors.Is(err, ErrInvalid) || errors.Is(err, ErrExpired) || ATDCode(err) != ATDCursorInvalid {
-		t.Errorf("%v: want an ErrInvalid that is no ErrExpired", err)
-	}
-}
-
 // Two servers on one store race for one token with many goroutines each.
 func TestOneOfManyRedeems(t *testing.T) {
 	for mode := ModeSigned; mode.valid(); mode++ {

@@ -70,7 +70,7 @@ func TestRotationRefusesNoToken(t *testing.T) {
 	}
 }
 
-// playRound mints a token of each kind on one instance and takes it to the other.
+// playRound mints a cursor and a state on one instance and takes it to the other.
 func playRound(mint, redeem *instance) error {
 	cursor, err := mint.issuer.Issue(testScope, 2, []byte("position"))
 	if err != nil {

@@ -173,6 +173,16 @@ func TestStateLivesForItsTTL(t *testing.T) {
 	}
 }
 
+func TestNewRequestStateCodecCopiesItsOptions(t *testing.T) {
+	opts := &RequestStateOptions{Audience: "a", Now: at(testTime)}
+	want := mustEncode(t, mustCodec(t, testRing(t, 1), opts), "state")
+	codec := mustCodec(t, testRing(t, 1), opts)
+	*opts = RequestStateOptions{Audience: "b", Mode: ModeEncrypted, MaxBytes: 1, RequireSubject: true}
+	if wire := mustEncode(t, codec, "state"); wire != want {
+		t.Error("a change of the caller's options changed the codec")
+	}
+}
+
 func TestMaxBytesCapsTheWireBothWays(t *testing.T) {
 	eachMode(t, func(t *testing.T, codec *RequestStateCodec) {
 		state := strings.Repeat("x", 1000)

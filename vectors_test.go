@@ -96,7 +96,6 @@ func readVectors[T any](t testing.TB, name string) []T {
 
 func vectorRing(t testing.TB, keys []string) *KeyRing {
 	t.Helper()
-	ring := new(KeyRing)
 	var parsed []Key
 	for _, text := range keys {
 		key, err := NewKey(unhex(t, text))
@@ -105,7 +104,8 @@ func vectorRing(t testing.TB, keys []string) *KeyRing {
 		}
 		parsed = append(parsed, key)
 	}
-	if err := ring.Replace(parsed...); err != nil {
+	ring, err := NewKeyRing(parsed...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return ring
@@ -127,30 +127,22 @@ func at(seconds int64) func() time.Time {
 
 func (v cursorVector) issuer(t testing.TB) *CursorIssuer {
 	t.Helper()
-	issuer, err := NewCursorIssuer(vectorRing(t, v.Keys), &CursorOptions{
+	return mustIssuer(t, vectorRing(t, v.Keys), &CursorOptions{
 		TTL:      time.Duration(v.TTL) * time.Second,
 		Audience: v.Audience,
 		Now:      at(v.Now),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return issuer
 }
 
 func (v stateVector) codec(t testing.TB) *RequestStateCodec {
 	t.Helper()
-	codec, err := NewRequestStateCodec(vectorRing(t, v.Keys), &RequestStateOptions{
+	return mustCodec(t, vectorRing(t, v.Keys), &RequestStateOptions{
 		Mode:     vectorMode(t, v.Mode),
 		TTL:      time.Duration(v.TTL) * time.Second,
 		Audience: v.Audience,
 		MaxBytes: v.MaxBytes,
 		Now:      at(v.Now),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return codec
 }
 
 func vectorMode(t testing.TB, name string) RequestStateMode {

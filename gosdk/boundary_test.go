@@ -75,7 +75,7 @@ func TestModesAreThoseOfTheCodec(t *testing.T) {
 	}
 }
 
-func TestEveryRoundIsSealedAnew(t *testing.T) {
+func TestTwoFlowsHaveDifferentTokens(t *testing.T) {
 	server, _ := newServer(newBoundary(t, contoken.EphemeralKeyRing(), gosdk.Options{}), nil)
 	session := connect(t, server, manualClient(), "", nil)
 	first, second := firstToken(t, session, nil), firstToken(t, session, nil)

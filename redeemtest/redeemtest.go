@@ -299,8 +299,12 @@ func (t *token) wantSettled(ctx context.Context) error {
 	if err := t.redeem(ctx); err != nil {
 		return err
 	}
-	if firsts := t.firsts.Load(); firsts > 1 || firsts != settled {
+	firsts := t.firsts.Load()
+	if firsts > 1 {
 		return fmt.Errorf("%d calls were first after one whose context had ended, want at most 1", firsts)
+	}
+	if firsts != settled {
+		return errors.New("an id was first after a call that had answered for it")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,17 @@ var brokenStores = map[string]struct {
 	check  string
 	broken func(*mapStore) redeemFunc
 }{
+	"answers for an id before it records it": {"ContextDoneBeforeTheCall", func(s *mapStore) redeemFunc {
+		failed := make(map[string]bool)
+		return func(ctx context.Context, id string, expires time.Time) (bool, error) {
+			if failed[id] {
+				delete(failed, id)
+				return false, nil
+			}
+			failed[id] = ctx.Err() != nil
+			return s.Redeem(ctx, id, expires)
+		}
+	}},
 	"looks first and records later": {"OneOfManyRacersIsFirst", func(s *mapStore) redeemFunc {
 		return func(ctx context.Context, id string, expires time.Time) (bool, error) {
 			if s.recorded(id) {
@@ -261,6 +273,21 @@ func TestRunCrashFindsFirstTogetherWithAnError(t *testing.T) {
 	})
 	if err := checkCrash(t.Context(), broken, store.kill, t.FailNow); !errors.Is(err, errFirst) {
 		t.Errorf("error %v, want %v", err, errFirst)
+	}
+}
+
+func TestRunCrashFindsAnAnswerWithoutARecord(t *testing.T) {
+	store := newCrashStore()
+	var restarted atomic.Bool
+	broken := redeemFunc(func(ctx context.Context, id string, expires time.Time) (bool, error) {
+		if restarted.Load() {
+			return store.Redeem(ctx, id, expires)
+		}
+		_, err := store.Redeem(ctx, "another id", expires)
+		return false, err
+	})
+	if checkCrash(t.Context(), broken, store.kill, func() { store.restart(0); restarted.Store(true) }) == nil {
+		t.Error("no error")
 	}
 }
 

@@ -8,7 +8,7 @@
 // CursorOptions.PerProcess, that is with cursors that only the process that issued them takes.
 //
 // All traffic goes over Unix sockets in a temporary directory, and the program runs on Unix alone. What concerns
-// contoken is in tools.go and keyfile.go.
+// contoken is in tools.go, keyfile.go and redeem.go.
 //
 //	cd examples/fleet && go run .
 package main

@@ -47,7 +47,7 @@ type reply struct {
 // errBadCall is a call that no client of ours makes.
 var errBadCall = errors.New("bad call")
 
-// tools answer calls. Everything that concerns contoken is here and in keyfile.go.
+// tools answer calls. Everything that concerns contoken is here, in keyfile.go and in redeem.go.
 type tools struct {
 	cursors  *contoken.CursorIssuer
 	states   *contoken.RequestStateCodec
