@@ -51,8 +51,8 @@ type CursorOptions struct {
 	Now func() time.Time
 }
 
-// CursorIssuer issues and verifies cursors. It is safe for concurrent use, and every issuer with the same key,
-// audience and TTL takes the cursors of every other.
+// CursorIssuer issues and verifies cursors. Make one with [NewCursorIssuer]. It is safe for concurrent use, and every
+// issuer with the same key, audience and TTL takes the cursors of every other.
 type CursorIssuer struct {
 	policy
 	keys *derivedKeys[cursorKey]
@@ -262,7 +262,7 @@ var errOpaqueState = fmt.Errorf("%w: the position cannot be encoded in CBOR and 
 // DecodeOpaqueState decodes a position that EncodeOpaqueState encoded into what v points to, which is replaced whole
 // or, on an error, left alone. In an any, integers are int64. A position of another shape than v, with a duplicate or
 // unknown field, a field name in another case, an indefinite length, a tag or bytes after it is ErrMalformed, and so
-// is an empty one. A v that is not a pointer, or nil, is ErrInput.
+// is an empty one. So roll out readers of a new field before its writers. A v that is not a pointer, or nil, is ErrInput.
 func (p CursorPayload) DecodeOpaqueState(v any) error {
 	return decodeWhole(v, func(fresh any) error { return stateDecoding.Unmarshal(p.OpaqueState, fresh) })
 }

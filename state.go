@@ -69,7 +69,7 @@ type RequestStateOptions struct {
 }
 
 // RequestStateCodec turns the state of a multi round-trip request into a token that its client cannot change, and
-// back. It is safe for concurrent use, and every codec with the same key and audience opens the tokens of every other.
+// back. Make one with [NewRequestStateCodec]. It is safe for concurrent use, and every codec with the same key and audience opens the tokens of every other.
 type RequestStateCodec struct {
 	sealer
 }
@@ -121,7 +121,8 @@ func (c *RequestStateCodec) EncodeJSON(scope Scope, v any) (string, error) {
 }
 
 // DecodeJSON is Decode followed by a strict JSON decoding into what v points to, which is replaced whole or, on an
-// error, left alone. A state that is not one JSON value of v's shape, with no unknown field, is ErrMalformed. In an
+// error, left alone. A state that is not one JSON value of v's shape, with no unknown field, is ErrMalformed; so roll
+// out readers of a new field before its writers. In an
 // any, numbers are json.Number, so that no digit is lost. A v that is not a pointer, or nil, is ErrInput.
 func (c *RequestStateCodec) DecodeJSON(scope Scope, wire string, v any) error {
 	state, err := c.Decode(scope, wire)

@@ -3,7 +3,7 @@ module github.com/contoken/contoken/gosdk
 go 1.26.0
 
 require (
-	github.com/contoken/contoken v0.0.0-00010101000000-000000000000
+	github.com/contoken/contoken v0.0.0
 	github.com/google/jsonschema-go v0.4.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 )

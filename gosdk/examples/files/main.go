@@ -26,6 +26,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+const usage = `Usage: files [flags]
+
+An MCP server that lists the files of a directory page by page and deletes them
+once its user has confirmed. It serves on stdio or, with -http, the users in the
+environment variable FILES_TOKENS (alice=SECRET,bob=SECRET), which come with
+bearer tokens. The keys come from CONTOKEN_KEYS, or die with the process.
+
+Flags:
+`
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -39,7 +49,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	root := flags.String("root", ".", "the directory to serve")
 	addr := flags.String("http", "", "serve streamable HTTP at this address, instead of stdio")
 	demo := flags.Bool("demo", false, "run a client against a server of its own, in a temporary directory")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
 	flags.Parse(args)
+	if flags.NArg() > 0 || *demo && *addr != "" {
+		flags.Usage()
+		return errors.New("want flags alone, and -demo without -http")
+	}
 	if *demo {
 		return runDemo(ctx, out)
 	}
