@@ -61,14 +61,19 @@ func readKeyFile(path string) (string, error) {
 		return "", withoutPath(err)
 	}
 	if !info.Mode().IsRegular() { // to open a pipe would wait for its writer
-		return "", errors.New("not a regular file")
+		return "", errNotRegular
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return "", withoutPath(err)
 	}
 	defer file.Close()
-	info, err = file.Stat() // of what is open, whatever has come to path since
+	return readOpenKeyFile(file)
+}
+
+// readOpenKeyFile checks what is open, whatever has come to its path since.
+func readOpenKeyFile(file *os.File) (string, error) {
+	info, err := file.Stat()
 	if err != nil {
 		return "", withoutPath(err)
 	}
@@ -85,8 +90,13 @@ func readKeyFile(path string) (string, error) {
 	return string(text), nil
 }
 
+var errNotRegular = errors.New("not a regular file")
+
 func checkKeyFileMode(mode fs.FileMode) error {
 	const open = 0o027 // the group may write, or others do anything
+	if !mode.IsRegular() {
+		return errNotRegular
+	}
 	if runtime.GOOS != "windows" && mode&open != 0 {
 		return fmt.Errorf("mode %04o lets others at it, or its group write; want 0400, 0440, 0600 or 0640", mode.Perm())
 	}

@@ -148,13 +148,21 @@ func ParseKeyRing(text string) (*KeyRing, error) {
 func KeyRingFromEnv(name string) (*KeyRing, error) {
 	text := os.Getenv(name)
 	if strings.TrimSpace(text) == "" {
-		return nil, fmt.Errorf(`%w: environment variable %s is unset or blank; "openssl rand -hex 32" makes a key`, ErrKey, name)
+		return nil, fmt.Errorf(`%w: %s is unset or blank; "openssl rand -hex 32" makes a key`, ErrKey, variable(name))
 	}
 	ring, err := ParseKeyRing(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w (environment variable %s)", err, name)
+		return nil, fmt.Errorf("%w (%s)", err, variable(name))
 	}
 	return ring, nil
+}
+
+// variable names an environment variable in an error, unless the name is a key, given by mistake.
+func variable(name string) string {
+	if _, err := ParseKeyRing(name); err == nil {
+		return "the environment variable whose name was given as a key"
+	}
+	return "environment variable " + name
 }
 
 // KeyRingFromEnvOrEphemeral is [KeyRingFromEnv], but an unset or blank variable gives an [EphemeralKeyRing], for a

@@ -206,6 +206,10 @@ func TestKeyRingFromEnv(t *testing.T) {
 	if _, err := KeyRingFromEnv("CONTOKEN_TEST_UNSET"); !errors.Is(err, ErrKey) {
 		t.Errorf("unset: error %v, want ErrKey", err)
 	}
+	mistaken := hex.EncodeToString(testSecret)
+	if _, err := KeyRingFromEnv(mistaken); !errors.Is(err, ErrKey) || strings.Contains(err.Error(), mistaken[:8]) {
+		t.Errorf("a key for a name: error %v, want ErrKey without it", err)
+	}
 	t.Setenv(name, hex.EncodeToString(testSecret))
 	ring, err := KeyRingFromEnv(name)
 	if err != nil || ring.Ephemeral() {

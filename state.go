@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -105,40 +106,66 @@ func (c *RequestStateCodec) Decode(scope Scope, wire string) (string, error) {
 }
 
 // EncodeJSON is Encode for the JSON encoding of v, without the escapes that encoding/json has for HTML. A v that cannot
-// be encoded, or holds a string that is not UTF-8, is ErrInput.
+// be encoded, or holds a string that is not UTF-8, is ErrInput. What a json.Marshaler or json.RawMessage brings along
+// is taken as it is.
 func (c *RequestStateCodec) EncodeJSON(scope Scope, v any) (string, error) {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(v) != nil { // its error may quote v
+	state, err := encodeJSON(v)
+	if err != nil { // the encoder's own error may quote v
 		return "", fmt.Errorf("%w: the state cannot be encoded in JSON", ErrInput)
 	}
-	// The encoder writes this escape, which it has no other use for, where a string was not UTF-8.
-	if strings.Contains(strings.ReplaceAll(text.String(), `\\`, ""), `\ufffd`) {
+	if strings.Contains(state, invalidUTF8) && !survivesJSON(state, v) {
 		return "", fmt.Errorf("%w: the state holds a string that is not UTF-8", ErrInput)
 	}
-	return c.Encode(scope, strings.TrimSuffix(text.String(), "\n"))
+	return c.Encode(scope, state)
 }
 
-// DecodeJSON is Decode followed by a strict JSON decoding into what v points to, which is replaced whole or, on an
+// DecodeJSON is Decode followed by a JSON decoding into what v points to, which is replaced whole or, on an
 // error, left alone. A state that is not one JSON value of v's shape, with no unknown field, is ErrMalformed; so roll
 // out readers of a new field before its writers. In an
 // any, numbers are json.Number, so that no digit is lost. A v that is not a pointer, or nil, is ErrInput.
+// As in encoding/json, names match without regard to case and the last of two wins; the states of EncodeJSON have no
+// two that match.
 func (c *RequestStateCodec) DecodeJSON(scope Scope, wire string, v any) error {
 	state, err := c.Decode(scope, wire)
 	if err != nil {
 		return err
 	}
 	return decodeWhole(v, func(fresh any) error {
-		decoder := json.NewDecoder(strings.NewReader(state))
-		decoder.DisallowUnknownFields()
-		decoder.UseNumber()
-		if err := decoder.Decode(fresh); err != nil {
-			return err
-		}
-		if _, err := decoder.Token(); err != io.EOF {
-			return ErrMalformed
-		}
-		return nil
+		return decodeJSON(state, fresh)
 	})
+}
+
+// invalidUTF8 is what the encoder writes for a byte that is not UTF-8. It writes the character itself as it is.
+const invalidUTF8 = `\ufffd`
+
+// survivesJSON reports whether state, the encoding of v, decodes to a value that has the same encoding. A replaced byte
+// does not, and has become a character. The text of the escape itself, in a string or raw JSON, does.
+func survivesJSON(state string, v any) bool {
+	decoded := reflect.New(reflect.TypeOf(v)).Interface()
+	if decodeJSON(state, decoded) != nil {
+		return false
+	}
+	again, err := encodeJSON(decoded)
+	return err == nil && again == state
+}
+
+func encodeJSON(v any) (string, error) {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return strings.TrimSuffix(text.String(), "\n"), err
+}
+
+func decodeJSON(text string, v any) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	decoder.UseNumber()
+	if err := decoder.Decode(v); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return ErrMalformed // text after the value
+	}
+	return nil
 }

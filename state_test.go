@@ -352,9 +352,28 @@ func TestEncodeJSONRefusesWhatItWouldAlter(t *testing.T) {
 		"invalid UTF-8 2": `\` + "\xff",
 		"a key that is":   map[string]int{"\xff": 1},
 		"raw JSON":        json.RawMessage("\"\xff\""),
+		"a string in one": struct {
+			Target string `json:",string"`
+		}{"a\xff"},
+		"beside a backslash": []string{`\ufffd`, "\xff"},
 	} {
 		if wire, err := codec.EncodeJSON(testScope, value); !errors.Is(err, ErrInput) || wire != "" {
 			t.Errorf("%s: error %v, want ErrInput", name, err)
+		}
+	}
+}
+
+func TestEncodeJSONTakesTheTextOfAnEscape(t *testing.T) {
+	codec := mustCodec(t, testRing(t, 1), nil)
+	for name, value := range map[string]any{
+		"a string":       `\ufffd`,
+		"a character":    "\ufffd",
+		"in a map":       map[string]any{"a": []any{`\\ufffd`, 9007199254740993}},
+		"in raw JSON":    json.RawMessage(`"\ufffd"`),
+		"behind a quote": deployState{1, `"\ufffd`},
+	} {
+		if _, err := codec.EncodeJSON(testScope, value); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
