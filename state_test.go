@@ -368,7 +368,7 @@ func TestEncodeJSONTakesTheTextOfAnEscape(t *testing.T) {
 	for name, value := range map[string]any{
 		"a string":       `\ufffd`,
 		"a character":    "\ufffd",
-		"in a map":       map[string]any{"a": []any{`\\ufffd`, 9007199254740993}},
+		"in a map":       map[string]any{"a": []any{`\\ufffd`, int64(9007199254740993)}},
 		"in raw JSON":    json.RawMessage(`"\ufffd"`),
 		"behind a quote": deployState{1, `"\ufffd`},
 	} {
