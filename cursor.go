@@ -236,9 +236,10 @@ func must[T any](mode T, err error) T {
 
 // EncodeOpaqueState encodes a position for Issue in CBOR, in core deterministic encoding (RFC 8949, section 4.2.1). A
 // value over MaxOpaqueStateBytes is ErrTooLarge; one that cannot be encoded, or that DecodeOpaqueState could not decode
-// into the same type, such as invalid UTF-8 or a big.Int, is ErrInput. Short field names (struct tag
-// `cbor:"id"`, or integers with `cbor:"1,keyasint"`) leave more room. A []byte needs no encoding: hand it to Issue. A value that holds
-// itself has no encoding either, and overflows the stack.
+// into the same type, such as invalid UTF-8 or a big.Int, is ErrInput. A value that holds itself overflows the stack.
+//
+// Short field names (struct tag `cbor:"id"`, or integers with `cbor:"1,keyasint"`) leave more room. A []byte needs no
+// encoding: hand it to Issue.
 func EncodeOpaqueState(v any) ([]byte, error) {
 	state, err := stateEncoding.Marshal(v)
 	if err != nil {
@@ -263,8 +264,8 @@ var errOpaqueState = fmt.Errorf("%w: the position cannot be encoded in CBOR and 
 // DecodeOpaqueState decodes a position that EncodeOpaqueState encoded into what v points to, which is replaced whole
 // or, on an error, left alone. In an any, integers are int64. A position of another shape than v, with a duplicate or
 // unknown field, a field name in another case, an indefinite length, a tag or bytes after it is ErrMalformed, and so
-// is an empty one. So roll out readers of a new field before its writers.
-// Null is the zero value of every type. A v that is not a pointer, or nil, is ErrInput.
+// is an empty one; so roll out readers of a new field before its writers. Null is the zero value of every type. A v
+// that is not a pointer, or nil, is ErrInput.
 func (p CursorPayload) DecodeOpaqueState(v any) error {
 	return decodeWhole(v, func(fresh any) error { return stateDecoding.Unmarshal(p.OpaqueState, fresh) })
 }

@@ -49,8 +49,8 @@ func isScopeText(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// appendScope appends what a bind tag authenticates: subject [NUL tool [NUL hex(args)]], without
-// trailing parts that are empty. No two scopes share it, since no part holds NUL.
+// appendScope appends what a bind tag authenticates: subject [NUL tool [NUL hex(args)]], without trailing parts that
+// are empty. No two scopes share it, since no part holds NUL.
 func appendScope(dst []byte, s *Scope) []byte {
 	bound := s.Args != Fingerprint{}
 	dst = append(dst, s.Subject...)

@@ -146,32 +146,36 @@ func ParseKeyRing(text string) (*KeyRing, error) {
 // KeyRingFromEnv reads a ring from the environment variable name as [ParseKeyRing] does. Unset, blank and malformed
 // are ErrKey. This is the one for a server that runs more than once or restarts: every instance needs the same keys.
 func KeyRingFromEnv(name string) (*KeyRing, error) {
-	text := os.Getenv(name)
-	if strings.TrimSpace(text) == "" {
-		return nil, fmt.Errorf(`%w: %s is unset or blank; "openssl rand -hex 32" makes a key`, ErrKey, variable(name))
+	text, err := readEnv(name)
+	if err != nil {
+		return nil, err
+	}
+	if text == "" {
+		return nil, fmt.Errorf(`%w: environment variable %s is unset or blank; "openssl rand -hex 32" makes a key`, ErrKey, name)
 	}
 	ring, err := ParseKeyRing(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, variable(name))
+		return nil, fmt.Errorf("%w (environment variable %s)", err, name)
 	}
 	return ring, nil
-}
-
-// variable names an environment variable in an error, unless the name is a key, given by mistake.
-func variable(name string) string {
-	if _, err := ParseKeyRing(name); err == nil {
-		return "the environment variable whose name was given as a key"
-	}
-	return "environment variable " + name
 }
 
 // KeyRingFromEnvOrEphemeral is [KeyRingFromEnv], but an unset or blank variable gives an [EphemeralKeyRing], for a
 // server that runs once on its user's machine. A malformed variable is still ErrKey, never a random key.
 func KeyRingFromEnvOrEphemeral(name string) (*KeyRing, error) {
-	if strings.TrimSpace(os.Getenv(name)) == "" {
+	if text, err := readEnv(name); err == nil && text == "" {
 		return EphemeralKeyRing(), nil
 	}
 	return KeyRingFromEnv(name)
+}
+
+// readEnv returns what an environment variable holds. To take a key for its name would come to an ephemeral ring, or to
+// an error that shows the key.
+func readEnv(name string) (string, error) {
+	if _, err := ParseKeyRing(name); err == nil {
+		return "", fmt.Errorf("%w: a key was given where the name of an environment variable belongs", ErrKey)
+	}
+	return strings.TrimSpace(os.Getenv(name)), nil
 }
 
 // EphemeralKeyRing returns a ring of a fresh random key that this process alone holds: every token dies with the

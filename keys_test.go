@@ -210,6 +210,9 @@ func TestKeyRingFromEnv(t *testing.T) {
 	if _, err := KeyRingFromEnv(mistaken); !errors.Is(err, ErrKey) || strings.Contains(err.Error(), mistaken[:8]) {
 		t.Errorf("a key for a name: error %v, want ErrKey without it", err)
 	}
+	if ring, err := KeyRingFromEnvOrEphemeral(mistaken); !errors.Is(err, ErrKey) || ring != nil {
+		t.Errorf("a key for a name: error %v, want ErrKey and no ring", err)
+	}
 	t.Setenv(name, hex.EncodeToString(testSecret))
 	ring, err := KeyRingFromEnv(name)
 	if err != nil || ring.Ephemeral() {

@@ -70,7 +70,8 @@ type RequestStateOptions struct {
 }
 
 // RequestStateCodec turns the state of a multi round-trip request into a token that its client cannot change, and
-// back. Make one with [NewRequestStateCodec]. It is safe for concurrent use, and every codec with the same key and audience opens the tokens of every other.
+// back. Make one with [NewRequestStateCodec]. It is safe for concurrent use, and every codec with the same key and
+// audience opens the tokens of every other.
 type RequestStateCodec struct {
 	sealer
 }
