@@ -12,37 +12,9 @@ import (
 	"time"
 )
 
-type oneTimeVector struct {
-	Name        string      `json:"name"`
-	Keys        []string    `json:"keys"`
-	Audience    string      `json:"audience"`
-	Now         int64       `json:"now"`
-	TTL         int64       `json:"ttl"`
-	MaxBytes    int         `json:"maxBytes"`
-	Mode        string      `json:"mode"`
-	Scope       scopeVector `json:"scope"`
-	Wire        string      `json:"wire"`
-	State       string      `json:"state"`
-	ID          string      `json:"id"`
-	RecordUntil int64       `json:"recordUntil"`
-	Encode      bool        `json:"encode"`
-	Error       string      `json:"error"`
-}
-
-func (v oneTimeVector) codec(t testing.TB, store RedeemStore) *OneTimeCodec {
-	t.Helper()
-	return mustOneTime(t, vectorRing(t, v.Keys), store, &RequestStateOptions{
-		Mode:     vectorMode(t, v.Mode),
-		TTL:      time.Duration(v.TTL) * time.Second,
-		Audience: v.Audience,
-		MaxBytes: v.MaxBytes,
-		Now:      at(v.Now),
-	})
-}
-
 // spyStore is a MemoryRedeemStore whose clock stands at now, and which keeps what it was asked last.
 type spyStore struct {
-	MemoryRedeemStore
+	*MemoryRedeemStore
 	now     int64
 	calls   int
 	id      string
@@ -50,7 +22,7 @@ type spyStore struct {
 }
 
 func newSpyStore(now int64) *spyStore {
-	return &spyStore{MemoryRedeemStore: MemoryRedeemStore{capacity: 100, recorded: map[string]struct{}{}}, now: now}
+	return &spyStore{MemoryRedeemStore: NewMemoryRedeemStore(100), now: now}
 }
 
 func (s *spyStore) Redeem(_ context.Context, id string, expires time.Time) (bool, error) {

@@ -62,10 +62,19 @@ func newSealer(kind sealedKind, keys *KeyRing, opts *RequestStateOptions) (seale
 	if s.maxBytes == 0 {
 		s.maxBytes = DefaultMaxRequestStateBytes
 	}
-	if s.mode != ModeSigned && derived.all()[0].aeads[s.mode] == nil {
-		return sealer{}, fmt.Errorf("%w: mode %v may not be used where FIPS 140 is enforced", ErrInput, opts.Mode)
+	if _, err := s.sealingKey(); err != nil {
+		return sealer{}, err
 	}
 	return s, nil
+}
+
+// sealingKey returns the key that makes tokens, if the mode may be used.
+func (s *sealer) sealingKey() (*stateKey, error) {
+	key := &s.keys.all()[0]
+	if s.mode != ModeSigned && key.aeads[s.mode] == nil {
+		return nil, fmt.Errorf("%w: mode %v may not be used where FIPS 140 is enforced", ErrInput, s.mode)
+	}
+	return key, nil
 }
 
 func newStateKey(k Key, label, audience string) stateKey {
@@ -101,9 +110,12 @@ func (s *sealer) seal(scope *Scope, state string, id []byte) (string, error) {
 	if len(state) > s.maxBytes { // spare the work; the wire string is longer than its state
 		return "", s.errTooLarge()
 	}
+	key, err := s.sealingKey()
+	if err != nil {
+		return "", err
+	}
 	buf := borrowBuffer()
 	defer buf.giveBack()
-	key := &s.keys.all()[0]
 	bindTag := key.bindTag(buf, scope)
 	payload := buf.extend(appendPayload(buf.bytes, state, expires, id, bindTag))
 	var wire []byte

@@ -123,8 +123,8 @@ func (c *RequestStateCodec) EncodeJSON(scope Scope, v any) (string, error) {
 // DecodeJSON is Decode followed by a JSON decoding into what v points to, which is replaced whole or, on an error, left
 // alone. A state that is not one JSON value of v's shape, with no unknown field, is ErrMalformed; so roll out readers
 // of a new field before its writers. In an any, numbers are json.Number, so that no digit is lost. As in encoding/json,
-// names match without regard to case and the last of two wins; the states of EncodeJSON have no two that match. A v
-// that is not a pointer, or nil, is ErrInput.
+// names match without regard to case, and the last of two that match wins. A v that is not a pointer, or nil, is
+// ErrInput.
 func (c *RequestStateCodec) DecodeJSON(scope Scope, wire string, v any) error {
 	state, err := c.Decode(scope, wire)
 	if err != nil {

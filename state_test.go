@@ -423,6 +423,29 @@ func TestXChaChaIsRefusedWhereFIPSIsEnforced(t *testing.T) {
 	}
 }
 
+// A codec may be made where the enforcement is lifted, and derive the keys of a new ring where it is not.
+func TestXChaChaThatIsNoLongerAllowedIsAnError(t *testing.T) {
+	if !fips140.Enforced() {
+		t.Skip("needs GODEBUG=fips140=only")
+	}
+	ring := testRing(t, 1)
+	var codec *RequestStateCodec
+	var wire string
+	fips140.WithoutEnforcement(func() {
+		codec = mustCodec(t, ring, &RequestStateOptions{Mode: ModeEncryptedX})
+		wire = mustEncode(t, codec, "state")
+	})
+	if err := ring.Replace(testKey(t, 2), testKey(t, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := codec.Encode(testScope, "state"); !errors.Is(err, ErrInput) {
+		t.Errorf("Encode: error %v, want ErrInput", err)
+	}
+	if _, err := codec.Decode(testScope, wire); !errors.Is(err, ErrMalformed) {
+		t.Errorf("Decode: error %v, want ErrMalformed", err)
+	}
+}
+
 func TestModesHaveNames(t *testing.T) {
 	for mode, want := range map[RequestStateMode]string{
 		ModeSigned: "signed", ModeEncrypted: "encrypted", ModeEncryptedX: "encryptedX",

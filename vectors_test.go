@@ -58,6 +58,23 @@ type stateVector struct {
 	Error    string      `json:"error"`
 }
 
+type oneTimeVector struct {
+	Name        string      `json:"name"`
+	Keys        []string    `json:"keys"`
+	Audience    string      `json:"audience"`
+	Now         int64       `json:"now"`
+	TTL         int64       `json:"ttl"`
+	MaxBytes    int         `json:"maxBytes"`
+	Mode        string      `json:"mode"`
+	Scope       scopeVector `json:"scope"`
+	Wire        string      `json:"wire"`
+	State       string      `json:"state"`
+	ID          string      `json:"id"`
+	RecordUntil int64       `json:"recordUntil"`
+	Encode      bool        `json:"encode"`
+	Error       string      `json:"error"`
+}
+
 type fingerprintVector struct {
 	Name      string `json:"name"`
 	JSON      []byte `json:"json"`
@@ -137,6 +154,17 @@ func (v cursorVector) issuer(t testing.TB) *CursorIssuer {
 func (v stateVector) codec(t testing.TB) *RequestStateCodec {
 	t.Helper()
 	return mustCodec(t, vectorRing(t, v.Keys), &RequestStateOptions{
+		Mode:     vectorMode(t, v.Mode),
+		TTL:      time.Duration(v.TTL) * time.Second,
+		Audience: v.Audience,
+		MaxBytes: v.MaxBytes,
+		Now:      at(v.Now),
+	})
+}
+
+func (v oneTimeVector) codec(t testing.TB, store RedeemStore) *OneTimeCodec {
+	t.Helper()
+	return mustOneTime(t, vectorRing(t, v.Keys), store, &RequestStateOptions{
 		Mode:     vectorMode(t, v.Mode),
 		TTL:      time.Duration(v.TTL) * time.Second,
 		Audience: v.Audience,
